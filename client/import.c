@@ -119,6 +119,23 @@ static struct msg_spec import_describe(const struct dlc_view *view, uint32_t spe
   };
 }
 
+/* Device, shape and dtype, and strides if they count. */
+static int import_layout(const struct dlc_view *view, uint32_t spec_flags, bool has_strides,
+                         struct dlc__source *ret, struct dlc_error *reterr)
+{
+  int r = import_device(view->device_type, reterr);
+
+  if (r < 0)
+    return r;
+  r = import_shape(view, reterr);
+  if (r < 0)
+    return r;
+  ret->spec = import_describe(view, spec_flags);
+  if (!has_strides)
+    ret->spec.strides = NULL;
+  return import_spec(ret, reterr);
+}
+
 int dlc__import_view(const struct dlc_view *view, uint32_t spec_flags, struct dlc__source *ret,
                      struct dlc_error *reterr)
 {
@@ -127,14 +144,7 @@ int dlc__import_view(const struct dlc_view *view, uint32_t spec_flags, struct dl
 
   if (!view)
     return dlc__error_set(reterr, DLC_E_INVALID, 0, "the tensor is NULL");
-  r = import_device(view->device_type, reterr);
-  if (r < 0)
-    return r;
-  r = import_shape(view, reterr);
-  if (r < 0)
-    return r;
-  source.spec = import_describe(view, spec_flags);
-  r = import_spec(&source, reterr);
+  r = import_layout(view, spec_flags, true, &source, reterr);
   if (r < 0)
     return r;
   r = import_address(view, &source, reterr);
@@ -151,15 +161,7 @@ int dlc__import_prototype(const struct dlc_view *view, struct dlc__source *ret,
 
   if (!view)
     return dlc__error_set(reterr, DLC_E_INVALID, 0, "the prototype is NULL");
-  r = import_device(view->device_type, reterr);
-  if (r < 0)
-    return r;
-  r = import_shape(view, reterr);
-  if (r < 0)
-    return r;
-  source.spec = import_describe(view, 0);
-  source.spec.strides = NULL;
-  r = import_spec(&source, reterr);
+  r = import_layout(view, 0, false, &source, reterr);
   if (r == 0)
     *ret = source;
   return r;

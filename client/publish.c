@@ -15,6 +15,19 @@ static inline void generation_freep(struct dlc_generation **generation)
   dlc_generation_free(*generation);
 }
 
+/* A publication of one tensor: the options that were given, and a generation for it. */
+static int publication_begin(struct dlc_client *client, const struct dlc_publish_options *options,
+                             struct dlc_publish_options *ret_options,
+                             struct dlc_generation **ret_generation, struct dlc_error *reterr)
+{
+  int r = dlc__client_check(client, reterr);
+
+  if (r < 0)
+    return r;
+  r = dlc__publish_options_read(options, ret_options, reterr);
+  return r < 0 ? r : dlc__generation_new(client, ret_options, ret_generation, reterr);
+}
+
 /* ---- put ---- */
 
 static int put_source(struct dlc_client *client, const char *name, const struct dlc__source *source,
@@ -23,14 +36,8 @@ static int put_source(struct dlc_client *client, const char *name, const struct 
 {
   dlp_cleanup_(generation_freep) struct dlc_generation *generation = NULL;
   struct dlc_publish_options wanted;
-  int r = dlc__client_check(client, reterr);
+  int r = publication_begin(client, options, &wanted, &generation, reterr);
 
-  if (r < 0)
-    return r;
-  r = dlc__publish_options_read(options, &wanted, reterr);
-  if (r < 0)
-    return r;
-  r = dlc__generation_new(client, &wanted, &generation, reterr);
   if (r < 0)
     return r;
   r = dlc__generation_add_copy(generation, name, source, &wanted, reterr);
@@ -161,14 +168,8 @@ int dlc_publish(struct dlc_client *client, const char *name,
 {
   dlp_cleanup_(generation_freep) struct dlc_generation *generation = NULL;
   struct dlc_publish_options wanted;
-  int r = dlc__client_check(client, reterr);
+  int r = publication_begin(client, options, &wanted, &generation, reterr);
 
-  if (r < 0)
-    return r;
-  r = dlc__publish_options_read(options, &wanted, reterr);
-  if (r < 0)
-    return r;
-  r = dlc__generation_new(client, &wanted, &generation, reterr);
   if (r < 0)
     return r;
   r = dlc__generation_add(generation, name, tensor, &wanted, reterr);
