@@ -305,6 +305,14 @@ static bool is_held(const struct lease *lease)
   return !says(hold, version, DLP_HOLD_FREE) && !says(hold, version, DLP_HOLD_RETURNED);
 }
 
+bool lease_table_is_holding(const struct lease_table *table)
+{
+  dlp_list_for_each (link, &table->granted)
+    if (is_held(DLP_CONTAINER(link, struct lease, link)))
+      return true;
+  return false;
+}
+
 uint32_t lease_table_count_held(const struct lease_table *table)
 {
   uint32_t n = 0;

@@ -96,6 +96,8 @@ bool lease_holds_segment(const struct lease_table *table, const struct segment *
 
 /* Leases of the session that are held at this moment, not just granted. */
 uint32_t lease_table_count_held(const struct lease_table *table);
+/* Is any? */
+bool lease_table_is_holding(const struct lease_table *table);
 /* Leases of the tensor that are held at this moment; of very many, the later ones count
  * without a look. */
 uint32_t lease_count_holders(const struct tensor *tensor);

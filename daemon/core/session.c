@@ -206,7 +206,7 @@ static void arm_grace(struct session *session)
   uint64_t grace_us = (uint64_t)broker->config.session_grace_ms * 1000;
 
   if (session->is_ending || !dlp_list_empty(&session->connections) ||
-      lease_table_count_held(&session->leases) > 0)
+      lease_table_is_holding(&session->leases))
     return;
   timer_arm(&broker->timers, &session->grace, broker->env->steady_us + grace_us);
 }
